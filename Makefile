@@ -1,0 +1,34 @@
+# Everything here works in a fresh clone with Go, a C compiler and pip or npm.
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+GO ?= go
+
+.PHONY: build demo test race lint runtime bench clean
+
+build: runtime ## bin/verisci
+	$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/verisci ./cmd/verisci
+
+demo: build ## claims through topics to verdicts, embedded
+	bin/verisci demo
+
+test: runtime ## all tests; those that need data read it from VERISCI_DATA
+	$(GO) vet ./...
+	$(GO) test -timeout 30m ./...
+
+race: runtime
+	$(GO) test -race -timeout 60m ./...
+
+lint:
+	test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+	$(GO) tool govulncheck ./...
+
+bench: runtime
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+runtime: ## ONNX Runtime's shared library
+	./models/runtime/fetch.sh bin/lib
+
+clean:
+	rm -rf bin
