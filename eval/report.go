@@ -8,17 +8,9 @@ type PipelineReport struct {
 	Claims          int     `json:"claims"`
 	ClaimsPerSecond float64 `json:"claims_per_second"` // 0 where the time is unknown
 
-	// StageShare is filled in by who ran and timed the stages.
-	StageShare *StageShare `json:"stage_share,omitempty"`
-}
-
-// StageShare is how much of the wall time of a run went into each stage,
-// fractions from 0 to 1. Inference is rationale and label; what is missing to 1
-// went into reading, aggregating and writing.
-type StageShare struct {
-	Retrieval float64 `json:"retrieval"`
-	Rationale float64 `json:"rationale"`
-	Label     float64 `json:"label"`
+	// InferenceShare is the part of the wall time in which at least one batch
+	// was inside ONNX Runtime, from 0 to 1; who ran the pipeline fills it in.
+	InferenceShare float64 `json:"inference_share"`
 }
 
 // NewPipelineReport adds the throughput of a run that took elapsed.

@@ -1,12 +1,11 @@
 package models
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"strconv"
-	"sync/atomic"
-	"time"
 
 	ort "github.com/yalue/onnxruntime_go"
 
@@ -29,6 +28,7 @@ type Options struct {
 	// Threads is the number of threads inside one Run (ONNX Runtime's intra-op
 	// pool). 0 is 1: parallelism then comes from concurrent calls of Run.
 	Threads int
+	Meter   *Meter // nil measures nothing
 }
 
 // Model is a bundle ready to run. It is safe for concurrent use.
@@ -36,7 +36,7 @@ type Model struct {
 	*Bundle
 	tok     *tokenizer.Tokenizer
 	session *ort.DynamicAdvancedSession
-	inside  atomic.Int64
+	meter   *Meter
 }
 
 // Open loads the runtime if need be and makes a session of the bundle in dir,
@@ -70,7 +70,7 @@ func Open(dir string, task Task, opts Options) (*Model, error) {
 		return nil, fmt.Errorf("models: bundle %s: %w", dir, err)
 	}
 	b.model, b.tokenizerJSON = nil, nil // the session and the tokenizer hold their own copies
-	return &Model{Bundle: b, tok: tok, session: session}, nil
+	return &Model{Bundle: b, tok: tok, session: session, meter: cmp.Or(opts.Meter, &Meter{})}, nil
 }
 
 // checkGraph finds a bundle.json that does not fit its model.onnx at start rather than at the first claim.
@@ -225,9 +225,9 @@ func (m *Model) Run(b Batch) ([][]float32, error) {
 		inputs = append(inputs, t)
 	}
 	outputs := []ort.Value{nil}
-	start := time.Now()
+	m.meter.enter()
 	err := m.session.Run(inputs, outputs)
-	m.inside.Add(int64(time.Since(start)))
+	m.meter.leave()
 	if err != nil {
 		return nil, fmt.Errorf("models: %s: %w", m.Name, err)
 	}
@@ -250,9 +250,6 @@ func (m *Model) Run(b Batch) ([][]float32, error) {
 	}
 	return rows, nil
 }
-
-// Inside is the time spent in ONNX Runtime so far, summed over concurrent runs.
-func (m *Model) Inside() time.Duration { return time.Duration(m.inside.Load()) }
 
 // Softmax turns logits into probabilities.
 func Softmax(logits []float32) []float32 {

@@ -19,6 +19,7 @@ type echo struct {
 	mu      sync.Mutex
 	batches []models.Batch
 	fail    atomic.Bool
+	entered atomic.Int32
 	hold    chan struct{} // when set, every run waits for it
 }
 
@@ -27,6 +28,7 @@ func (e *echo) Pad(seqs []tokenizer.Encoding) models.Batch {
 }
 
 func (e *echo) Run(b models.Batch) ([][]float32, error) {
+	e.entered.Add(1)
 	if e.hold != nil {
 		<-e.hold
 	}
@@ -92,24 +94,23 @@ func TestCallersShareBatches(t *testing.T) {
 	b := NewBatcher(e, BatcherOptions{TokenBudget: 1000})
 	defer b.Close()
 	var wg sync.WaitGroup
-	infer := func(n int) {
+	infer := func(lengths ...int) {
 		wg.Go(func() {
 			var seqs []tokenizer.Encoding
-			for range n {
-				seqs = append(seqs, sequence(1, 10))
+			for _, n := range lengths {
+				seqs = append(seqs, sequence(1, n))
 			}
 			if _, err := b.Infer(context.Background(), seqs); err != nil {
 				t.Error(err)
 			}
 		})
 	}
-	// The first two calls occupy the runner and the prepared slot; the ten after them wait together.
-	infer(1)
-	waitFor(t, func() bool { b.mu.Lock(); defer b.mu.Unlock(); return len(b.waiting) == 0 })
-	infer(1)
-	waitFor(t, func() bool { b.mu.Lock(); defer b.mu.Unlock(); return len(b.waiting) == 0 })
+	// Two sequences that do not go together: one runs, the other is prepared,
+	// and the ten calls after them wait together.
+	infer(600, 600)
+	waitFor(t, func() bool { return e.entered.Load() == 1 })
 	for range 10 {
-		infer(3)
+		infer(10, 10, 10)
 	}
 	waitFor(t, func() bool { b.mu.Lock(); defer b.mu.Unlock(); return len(b.waiting) == 30 })
 	close(e.hold)
@@ -155,7 +156,7 @@ func TestACancelledCallReturnsAtOnceAndIsNotRun(t *testing.T) {
 		_, err := b.Infer(ctx, []tokenizer.Encoding{sequence(1, 5), sequence(2, 5)})
 		errs <- err
 	}()
-	waitFor(t, func() bool { b.mu.Lock(); defer b.mu.Unlock(); return len(b.waiting) == 0 })
+	waitFor(t, func() bool { return e.entered.Load() == 1 })
 	cancel()
 	if err := <-errs; !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
@@ -174,7 +175,7 @@ func TestCloseEndsCallsInProgress(t *testing.T) {
 		_, err := b.Infer(context.Background(), []tokenizer.Encoding{sequence(1, 5)})
 		errs <- err
 	}()
-	waitFor(t, func() bool { b.mu.Lock(); defer b.mu.Unlock(); return len(b.waiting) == 0 })
+	waitFor(t, func() bool { return e.entered.Load() == 1 })
 	go func() { time.Sleep(10 * time.Millisecond); close(e.hold) }()
 	b.Close()
 	b.Close()

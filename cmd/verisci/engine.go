@@ -18,6 +18,7 @@ import (
 type engine struct {
 	*stages.Pipeline
 	runners  int
+	meter    models.Meter // of both models
 	models   []*models.Model
 	batchers []*stages.Batcher
 }
@@ -71,6 +72,7 @@ func (e *engine) open(cfg config.Config, name string, task models.Task) (*models
 		Device:   models.Device(cfg.Models.Device),
 		DeviceID: cfg.Models.DeviceID,
 		Threads:  cfg.Models.Threads,
+		Meter:    &e.meter,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -98,14 +100,6 @@ func (e *engine) VerifyAll(ctx context.Context, works []*stages.Work, size int) 
 		group.Go(func() error { return e.Verify(ctx, batch) })
 	}
 	return group.Wait()
-}
-
-// Inside is the time spent inside ONNX Runtime so far, summed over the runners.
-func (e *engine) Inside() (d time.Duration) {
-	for _, m := range e.models {
-		d += m.Inside()
-	}
-	return d
 }
 
 func (e *engine) Close() error {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -92,7 +93,7 @@ func TestAKillLosesNothingAcknowledged(t *testing.T) {
 	}
 
 	session, err := kgo.NewGroupTransactSession(kgo.SeedBrokers(addr), kgo.ConsumerGroup("eos"), kgo.ConsumeTopics("t"),
-		kgo.TransactionalID("z"), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+		kgo.TransactionalID("z"), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(100*time.Millisecond))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func nextWord(text []byte) int {
 	// which the next word may take as its blank.
 	_, size = classAt(text)
 	end := runLength(text, space, size)
-	if end == len(text) {
+	if end == len(text) || end == size {
 		return end
 	}
 	_, last := utf8.DecodeLastRune(text[:end])

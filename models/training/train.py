@@ -21,7 +21,7 @@ import data
 
 # epochs, learning rate, tokens in a batch, longest pair, weight of each class
 PRESETS = {
-    "rationale": dict(epochs=4, lr=1.5e-4, tokens=2048, max_length=192, weights=[1.0, 1.5]),
+    "rationale": dict(epochs=3, lr=1.5e-4, tokens=2048, max_length=192, weights=[1.0, 1.5]),
     "nli": dict(epochs=2, lr=2e-4, tokens=2048, max_length=128, weights=[1.0, 1.0, 1.0]),
     "label": dict(epochs=3, lr=1e-4, tokens=2048, max_length=256, weights=[1.5, 1.0, 1.0]),
 }
