@@ -39,7 +39,7 @@ func victim(brokers []string) error {
 		return err
 	}
 	c, err := New(Config{
-		Connection: connection, Instance: "test", Lanes: 2, Batch: 4, SessionTimeout: time.Second,
+		Connection: connection, Instance: "test", Lanes: 2, Batch: 4, SessionTimeout: time.Second, RebalanceTimeout: 2 * time.Second,
 		Records: &producer.Records{Codec: codec, Format: schemas.SingleObject, Topics: topics, Limits: limits},
 	}, verifier(echo))
 	if err != nil {

@@ -147,26 +147,36 @@ func sessionOptions(opts Options) (_ *ort.SessionOptions, err error) {
 // Close frees the session. No Run may be in progress.
 func (m *Model) Close() error { return m.session.Destroy() }
 
-// Encode makes the sequences of one text (a sentence, or a rationale) and a
-// claim in the bundle's pair order. A pair over MaxLength is cut in the text
-// alone, never in the claim; tokenizer.ErrSecondTooLong says that the claim
-// leaves no room for any text.
+// ErrClaimTooLong is returned for a claim that leaves too little of the model's
+// length (an eighth or less) for a text that does not fit beside it.
+var ErrClaimTooLong = errors.New("the claim is too long for the model: shorten it")
+
+// Encode makes the sequence of a text (a sentence, or a rationale) and a claim,
+// in the bundle's pair order. A pair over MaxLength is cut at the text's end,
+// never in the claim.
 func (m *Model) Encode(text, claim string) (tokenizer.Encoding, error) {
-	if m.ClaimFirst() {
-		return m.tok.EncodePair(claim, text, m.MaxLength)
+	windows, err := m.Windows(text, claim)
+	if err != nil {
+		return tokenizer.Encoding{}, err
 	}
-	return m.tok.EncodePair(text, claim, m.MaxLength)
+	return windows[0], nil
 }
 
-// Windows is Encode, but a text too long for one sequence comes in several that
-// overlap by stride tokens, so that nothing of it is dropped.
-func (m *Model) Windows(text, claim string, stride int) ([]tokenizer.Encoding, error) {
+// Windows is Encode, but a text too long for one sequence comes in several, so
+// that nothing of it is dropped. Each repeats an eighth of MaxLength of the one
+// before it, so that a clause cut by one window's end stands whole in the next.
+func (m *Model) Windows(text, claim string) ([]tokenizer.Encoding, error) {
+	cut := m.tok.Windows
 	if m.ClaimFirst() {
-		// Only the first segment can be cut; models with the claim in front take what fits.
-		e, err := m.tok.EncodePair(claim, text, m.MaxLength)
-		return []tokenizer.Encoding{e}, err
+		cut = func(text, claim string, length, stride int) ([]tokenizer.Encoding, error) {
+			return m.tok.WindowsOfSecond(claim, text, length, stride)
+		}
 	}
-	return m.tok.Windows(text, claim, m.MaxLength, stride)
+	windows, err := cut(text, claim, m.MaxLength, m.MaxLength/8)
+	if errors.Is(err, tokenizer.ErrSecondTooLong) || errors.Is(err, tokenizer.ErrFirstTooLong) || errors.Is(err, tokenizer.ErrStride) {
+		return nil, ErrClaimTooLong
+	}
+	return windows, err
 }
 
 // Batch is a rectangle of padded sequences, row after row.

@@ -109,6 +109,17 @@ func TestMissingTopicsAreCreatedAndOthersLeft(t *testing.T) {
 	}
 }
 
+func TestATopicThatIsNotKnownEverywhereYetIsWaitedFor(t *testing.T) {
+	cluster, connection := newCluster(t)
+	late := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeConfigs}, Err: kerr.UnknownTopicOrPartition, Count: 2})
+	if _, err := EnsureTopics(t.Context(), connection, kafka.DefaultTopics(), TopicOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if late.Hits() < 2 {
+		t.Errorf("the topics were asked for %d times too early", late.Hits())
+	}
+}
+
 func TestATopicThatCannotBeCreatedIsNamed(t *testing.T) {
 	cluster, connection := newCluster(t)
 	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Err: kerr.TopicAuthorizationFailed, Count: -1})

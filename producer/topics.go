@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -31,7 +32,7 @@ type TopicOptions struct {
 // (Kafka's max.message.bytes).
 type Limits struct{ Claims, Verdicts, DeadLetters int }
 
-// Of is the limit of a topic, for kgo.ProducerBatchMaxBytesFn.
+// of is the limit of a topic, for kgo.ProducerBatchMaxBytesFn.
 func (l Limits) of(topics kafka.Topics) func(topic string) int32 {
 	return func(topic string) int32 {
 		limit := l.Claims
@@ -87,7 +88,23 @@ func EnsureTopics(ctx context.Context, connection kafka.Connection, topics kafka
 	return Limits{Claims: limits[topics.Claims], Verdicts: limits[topics.Verdicts], DeadLetters: letters[topics.DeadLetters]}, nil
 }
 
+// limitsOf waits a little for topics that the broker asked does not know yet: a
+// topic is created before all brokers have heard of it.
 func limitsOf(ctx context.Context, admin *kadm.Client, topics ...string) (map[string]int, error) {
+	for try := 1; ; try++ {
+		limits, err := describeLimits(ctx, admin, topics)
+		if !errors.Is(err, kerr.UnknownTopicOrPartition) || try == 10 {
+			return limits, err
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func describeLimits(ctx context.Context, admin *kadm.Client, topics []string) (map[string]int, error) {
 	configs, err := admin.DescribeTopicConfigs(ctx, topics...)
 	if err != nil {
 		return nil, fmt.Errorf("producer: describe topics: %w", err)

@@ -38,7 +38,7 @@ func (l *PairLabel) Run(ctx context.Context, batch []*Work) error {
 			}
 			seq, err := l.Model.Encode(inAbstractOrder(cand.Rationale), work.Claim.Text)
 			if err != nil {
-				work.Err = claimError("label", err)
+				work.Err = fmt.Errorf("stages: label: %w", err)
 				seqs, from = seqs[:start], from[:start]
 				break
 			}

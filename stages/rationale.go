@@ -3,7 +3,6 @@ package stages
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,13 +11,6 @@ import (
 	"github.com/verisci/verisci/models/tokenizer"
 	"github.com/verisci/verisci/schemas"
 )
-
-// ErrClaimTooLong is the permanent error of a claim that leaves a model no room for evidence.
-var ErrClaimTooLong = errors.New("the claim is too long for the model: shorten it")
-
-// windowStride is the overlap, in tokens, of the windows of an over-long sentence:
-// enough that a clause cut by one window's edge stands whole in the next.
-const windowStride = 64
 
 // Inferer runs sequences through a model. *Batcher implements it.
 type Inferer interface {
@@ -49,9 +41,9 @@ func (r *PairRationale) Run(ctx context.Context, batch []*Work) error {
 				if text = strings.TrimSpace(text); text == "" {
 					continue
 				}
-				windows, err := r.Model.Windows(text, work.Claim.Text, windowStride)
+				windows, err := r.Model.Windows(text, work.Claim.Text)
 				if err != nil {
-					work.Err = claimError("rationale", err)
+					work.Err = fmt.Errorf("stages: rationale: %w", err)
 					break candidates
 				}
 				for _, seq := range windows {
@@ -104,11 +96,4 @@ func BestFirst(rationale []schemas.RationaleSentence) {
 	slices.SortFunc(rationale, func(x, y schemas.RationaleSentence) int {
 		return cmp.Or(cmp.Compare(y.Score, x.Score), cmp.Compare(x.Index, y.Index))
 	})
-}
-
-func claimError(stage string, err error) error {
-	if errors.Is(err, tokenizer.ErrSecondTooLong) {
-		return fmt.Errorf("stages: %s: %w", stage, ErrClaimTooLong)
-	}
-	return fmt.Errorf("stages: %s: %w", stage, err)
 }

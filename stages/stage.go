@@ -4,8 +4,13 @@ import (
 	"context"
 	"time"
 
+	"github.com/verisci/verisci/models"
 	"github.com/verisci/verisci/schemas"
 )
+
+// ErrClaimTooLong is the permanent error of a claim that leaves a model no room
+// for evidence.
+var ErrClaimTooLong = models.ErrClaimTooLong
 
 // Work is one claim on its way through the pipeline. Each stage reads what the
 // stages before it wrote and fills in its own part.

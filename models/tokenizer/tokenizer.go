@@ -18,6 +18,9 @@ var (
 	// alone may be cut, so the caller has to shorten the second.
 	ErrSecondTooLong = errors.New("tokenizer: the second segment leaves no room for the first: shorten it or raise the maximum length")
 
+	// ErrFirstTooLong is ErrSecondTooLong for a pair whose second segment is cut.
+	ErrFirstTooLong = errors.New("tokenizer: the first segment leaves no room for the second: shorten it or raise the maximum length")
+
 	// ErrMaxLength is returned where the special tokens alone exceed the
 	// maximum length.
 	ErrMaxLength = errors.New("tokenizer: the maximum length does not hold the special tokens: raise it")
@@ -133,30 +136,51 @@ func (t *Tokenizer) EncodePair(a, b string, maxLength int) (Encoding, error) {
 // Windows encodes a pair without losing any of the first segment: a segment
 // that does not fit is cut into consecutive windows, each encoded with the whole
 // of b in at most maxLength tokens. stride is the number of tokens that a window
-// repeats from the one before it. A pair that fits gives one window. Errors are
-// those of EncodePair, and ErrStride.
+// repeats from the one before it, at least 0 and less than the room that b leaves
+// (ErrStride). A pair that fits gives one window. Other errors are EncodePair's.
 func (t *Tokenizer) Windows(a, b string, maxLength, stride int) ([]Encoding, error) {
-	if stride < 0 {
-		return nil, ErrStride
-	}
 	s := t.borrow()
 	defer t.scratch.Put(s)
 	room, err := t.encodeBoth(a, b, maxLength, s)
 	if err != nil {
 		return nil, err
 	}
-	if len(s.a) <= room {
-		return []Encoding{t.pair.build(s.a, s.b)}, nil
+	return windows(s.a, room, stride, func(part []int64) Encoding { return t.pair.build(part, s.b) })
+}
+
+// WindowsOfSecond is Windows for models that have the text in the second
+// segment: b is cut, each window is encoded with the whole of a, and
+// ErrFirstTooLong says that a leaves no room. The first window is the pair under
+// truncation 'only_second'.
+func (t *Tokenizer) WindowsOfSecond(a, b string, maxLength, stride int) ([]Encoding, error) {
+	s := t.borrow()
+	defer t.scratch.Put(s)
+	room, err := t.encodeBoth(b, a, maxLength, s) // s.a holds what is cut
+	if errors.Is(err, ErrSecondTooLong) {
+		err = ErrFirstTooLong
+	}
+	if err != nil {
+		return nil, err
+	}
+	return windows(s.a, room, stride, func(part []int64) Encoding { return t.pair.build(s.b, part) })
+}
+
+func windows(ids []int64, room, stride int, build func([]int64) Encoding) ([]Encoding, error) {
+	if stride < 0 {
+		return nil, ErrStride
+	}
+	if len(ids) <= room {
+		return []Encoding{build(ids)}, nil
 	}
 	if stride >= room {
 		return nil, ErrStride
 	}
-	var windows []Encoding
+	var out []Encoding
 	for start := 0; ; start += room - stride {
-		end := min(start+room, len(s.a))
-		windows = append(windows, t.pair.build(s.a[start:end], s.b))
-		if end == len(s.a) {
-			return windows, nil
+		end := min(start+room, len(ids))
+		out = append(out, build(ids[start:end]))
+		if end == len(ids) {
+			return out, nil
 		}
 	}
 }

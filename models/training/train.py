@@ -109,7 +109,8 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--bf16", action="store_true", help="autocast to bfloat16")
     parser.add_argument("--all", action="store_true", help="train on the held-out claims too")
-    parser.add_argument("--max-steps", type=int, help="stop early: for trials")
+    parser.add_argument("--steps", type=int, help="end after so many steps, the schedule too")
+    parser.add_argument("--max-steps", type=int, help="stop early, in the middle of the schedule")
     parser.add_argument("--save-every", type=int, default=200)
     args = parser.parse_args()
     preset = PRESETS[args.task]
@@ -128,7 +129,7 @@ def main():
     for epoch in range(epochs):
         items = encode(tokenizer, examples.epoch(epoch), preset["max_length"])
         plan += batches(items, preset["tokens"], random.Random(f"{args.seed} {epoch}"))
-    steps = len(plan)
+    steps = min(len(plan), args.steps or len(plan))
     decay = [p for p in model.parameters() if p.requires_grad and p.dim() > 1]
     plain = [p for p in model.parameters() if p.requires_grad and p.dim() <= 1]
     optimizer = torch.optim.AdamW([dict(params=decay, weight_decay=0.01), dict(params=plain, weight_decay=0.0)], lr=lr)
