@@ -11,12 +11,13 @@ build: runtime ## bin/verisci
 demo: build ## claims through topics to verdicts, embedded
 	bin/verisci demo
 
-test: runtime ## all tests; those that need data read it from VERISCI_DATA
+TESTLOG ?= bin/tests.json
+test: runtime ## all tests; those that need data read it from VERISCI_DATA, skips are listed at the end
 	$(GO) vet ./...
-	$(GO) test -timeout 30m ./...
+	$(GO) tool gotestsum --format pkgname --jsonfile $(TESTLOG) -- -timeout 45m ./...
 
-race: runtime
-	$(GO) test -race -timeout 60m ./...
+race: runtime ## under the race detector; the system tests run a binary of their own and are left out
+	$(GO) test -race -timeout 45m $$($(GO) list ./... | grep -v internal/systemtest)
 
 lint:
 	test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }

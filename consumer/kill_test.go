@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"strings"
@@ -76,15 +77,16 @@ func TestAKilledConsumerLosesAndDoublesNothing(t *testing.T) {
 			killed := make(chan struct{})
 			b.cluster.ControlKey(int16(at.request), func(kmsg.Request) (kmsg.Response, error, bool) {
 				b.cluster.KeepControl()
-				if n := seen.Add(1); n <= at.before {
+				if seen.Add(1) != at.before+1 {
 					return nil, nil, false
-				} else if n == at.before+1 {
-					cmd.Process.Kill()
-					cmd.Wait()
-					close(killed)
-					b.cluster.DropControl()
 				}
-				return nil, nil, !at.carriedOut
+				cmd.Process.Kill()
+				cmd.Wait()
+				close(killed)
+				if at.carriedOut {
+					return nil, nil, false
+				}
+				return nil, errors.New("the client is gone"), true
 			})
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -257,5 +258,46 @@ func BenchmarkRun(b *testing.B) {
 			}
 			b.ReportMetric(float64(b.N*rows*batch.Length)/b.Elapsed().Seconds(), "tokens/s")
 		})
+	}
+}
+
+// A RoBERTa of random weights, exported by export/export_hf.py: byte-level BPE,
+// no token types, the claim in front.
+func TestAnExportedRoBERTaGivesPyTorchsLogits(t *testing.T) {
+	m, err := Open("testdata/tiny-roberta", Label, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	raw, err := os.ReadFile("testdata/tiny-roberta/logits.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []struct {
+		Claim, Text string
+		IDs         []int64
+		Logits      []float64
+	}
+	if err := json.Unmarshal(raw, &rows); err != nil {
+		t.Fatal(err)
+	}
+	var seqs []tokenizer.Encoding
+	for _, r := range rows {
+		seq, err := m.Encode(r.Text, r.Claim)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(seq.IDs, r.IDs) {
+			t.Errorf("%q: ids %v, want %v", r.Claim, seq.IDs, r.IDs)
+		}
+		seqs = append(seqs, seq)
+	}
+	for i, got := range infer(t, m, seqs...) {
+		for j := range got {
+			if math.Abs(float64(got[j])-rows[i].Logits[j]) > 1e-4 {
+				t.Errorf("%q: logits %v, want %v", rows[i].Claim, got, rows[i].Logits)
+				break
+			}
+		}
 	}
 }
