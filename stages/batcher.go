@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 
@@ -209,4 +210,17 @@ func (c *call) finish(at int, row []float32, err error) {
 	if c.missing--; c.missing == 0 {
 		close(c.done)
 	}
+}
+
+// ErrNotFinite is the permanent error of a claim for which a model gives no number.
+var ErrNotFinite = errors.New("the model's output is not a finite number")
+
+// probabilities is the softmax of a row of logits.
+func probabilities(logits []float32) ([]float32, error) {
+	for _, x := range logits {
+		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+			return nil, ErrNotFinite
+		}
+	}
+	return models.Softmax(logits), nil
 }

@@ -28,6 +28,7 @@ func (l *PairLabel) Name() string { return "label" }
 func (l *PairLabel) Run(ctx context.Context, batch []*Work) error {
 	var seqs []tokenizer.Encoding
 	var from []*Candidate
+	var owner []*Work
 	for _, work := range batch {
 		start := len(seqs)
 		for c := range work.Candidates {
@@ -39,10 +40,10 @@ func (l *PairLabel) Run(ctx context.Context, batch []*Work) error {
 			seq, err := l.Model.Encode(inAbstractOrder(cand.Rationale), work.Claim.Text)
 			if err != nil {
 				work.Err = fmt.Errorf("stages: label: %w", err)
-				seqs, from = seqs[:start], from[:start]
+				seqs, from, owner = seqs[:start], from[:start], owner[:start]
 				break
 			}
-			seqs, from = append(seqs, seq), append(from, cand)
+			seqs, from, owner = append(seqs, seq), append(from, cand), append(owner, work)
 		}
 	}
 	logits, err := l.Infer.Infer(ctx, seqs)
@@ -51,7 +52,11 @@ func (l *PairLabel) Run(ctx context.Context, batch []*Work) error {
 	}
 	support, contradict, nei := l.Model.LabelIndex(models.LabelSupport), l.Model.LabelIndex(models.LabelContradict), l.Model.LabelIndex(models.LabelNotEnoughInfo)
 	for i, cand := range from {
-		p := models.Softmax(logits[i])
+		p, err := probabilities(logits[i])
+		if err != nil {
+			owner[i].Err = fmt.Errorf("stages: label: %w", err)
+			continue
+		}
 		cand.Probabilities = schemas.Probabilities{Contradict: p[contradict], NotEnoughInfo: p[nei], Support: p[support]}
 		cand.Label = decide(cand.Probabilities, l.Threshold)
 	}

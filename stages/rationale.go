@@ -69,7 +69,12 @@ func (r *PairRationale) Run(ctx context.Context, batch []*Work) error {
 	for i := 0; i < len(from); {
 		at, score := from[i], float32(0)
 		for ; i < len(from) && from[i] == at; i++ { // the windows of one sentence
-			score = max(score, models.Softmax(logits[i])[column])
+			p, err := probabilities(logits[i])
+			if err != nil {
+				batch[at.work].Err = fmt.Errorf("stages: rationale: %w", err)
+				continue
+			}
+			score = max(score, p[column])
 		}
 		if float64(score) < r.Threshold {
 			continue
