@@ -3,7 +3,7 @@
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 GO ?= go
 
-.PHONY: build demo test race lint runtime bench clean
+.PHONY: build demo test race lint vuln runtime bench clean
 
 build: runtime ## bin/verisci
 	$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/verisci ./cmd/verisci
@@ -23,6 +23,8 @@ lint:
 	test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
+
+vuln: ## known vulnerabilities; needs the Go vulnerability database
 	$(GO) tool govulncheck ./...
 
 bench: runtime
