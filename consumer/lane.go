@@ -90,7 +90,7 @@ func closeSession(session *kgo.GroupTransactSession) {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
 	session.AllowRebalance()
-	session.Client().LeaveGroupContext(ctx)
+	_ = session.Client().LeaveGroupContext(ctx) // the group times the member out
 	session.Close()
 }
 

@@ -28,7 +28,7 @@ func (r *record) decodeJSON(text []byte, v any) error {
 	walk.decoder.UseNumber()
 	err := walk.value(r.schema, 0)
 	if err == nil {
-		if _, err = walk.decoder.Token(); err == io.EOF {
+		if _, err = walk.decoder.Token(); errors.Is(err, io.EOF) {
 			err = json.Unmarshal(text, v)
 		} else if err == nil {
 			err = errors.New("more follows the object")

@@ -91,7 +91,7 @@ func loadPapers(ctx context.Context, x index.Index, files []string, skip bool, s
 		opts.Progress = func(p papers.Progress) {
 			bar.ChangeMax64(p.Total)
 			bar.Describe(fmt.Sprintf("indexing, %d papers", p.Papers))
-			bar.Set64(p.Bytes)
+			_ = bar.Set64(p.Bytes)
 		}
 	}
 	if skip {

@@ -247,7 +247,7 @@ func watched(stderr io.Writer, claims iter.Seq2[schemas.Claim, error]) iter.Seq2
 			if !yield(c, err) {
 				return
 			}
-			bar.Add(1)
+			_ = bar.Add(1)
 		}
 	}
 }

@@ -323,7 +323,7 @@ func writeLog(file *os.File, records iter.Seq2[record, error]) (size int64, comm
 	const batch = 1000
 	w := bufio.NewWriterSize(file, 1<<20)
 	put := func(b []byte) {
-		w.Write(b) // an error stays in w until Flush
+		_, _ = w.Write(b) // an error stays in w until Flush
 		size += int64(len(b))
 	}
 	put(header())

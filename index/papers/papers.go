@@ -107,7 +107,7 @@ func (l *loader) file(name string) error {
 	for number := 1; ; number++ {
 		line, size, err := readLine(r)
 		l.progress.Bytes += size
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil && !errors.Is(err, errLongLine) {
@@ -188,9 +188,9 @@ func readLine(r *bufio.Reader) (line []byte, size int64, err error) {
 			line = nil
 		}
 		switch {
-		case err == bufio.ErrBufferFull:
+		case errors.Is(err, bufio.ErrBufferFull):
 			continue
-		case err == io.EOF && size > 0:
+		case errors.Is(err, io.EOF) && size > 0:
 			err = nil // the last line has no line break
 		}
 		if err == nil && size > maxLine {

@@ -63,7 +63,7 @@ func Start(opts Options) (*Broker, error) {
 	}
 	b := &Broker{}
 	if err := b.start(opts); err != nil {
-		b.release()
+		_ = b.release() // the error that matters is why it did not start
 		return nil, fmt.Errorf("broker: %w", err)
 	}
 	return b, nil
