@@ -3,7 +3,9 @@ package consumer
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/verisci/verisci/internal/kafka"
@@ -18,10 +20,13 @@ type TailOptions struct {
 	FromStart  bool // from the first record kept; otherwise what is published from now on
 }
 
+// tailTimeout bounds the wait for the brokers at the start.
+const tailTimeout = 15 * time.Second
+
 // Tail reads verdicts as any subscriber should, committed transactions alone,
 // and gives each to see until ctx ends (then the error is nil) or see returns
-// an error. It belongs to no group and commits nothing. A record that cannot be
-// decoded is an error that names its partition and offset.
+// an error. It belongs to no group, creates no topic and commits nothing. A topic
+// that is not there is an error, and so is a record that cannot be decoded.
 func Tail(ctx context.Context, o TailOptions, see func(schemas.Verdict) error) error {
 	start := kgo.NewOffset().AtEnd()
 	if o.FromStart {
@@ -36,6 +41,9 @@ func Tail(ctx context.Context, o TailOptions, see func(schemas.Verdict) error) e
 		return fmt.Errorf("consumer: tail: %w", err)
 	}
 	defer client.Close()
+	if err := checkTopic(ctx, client, o.Topic); err != nil && ctx.Err() == nil {
+		return err
+	}
 	for {
 		fetches := client.PollFetches(ctx)
 		if ctx.Err() != nil {
@@ -54,4 +62,17 @@ func Tail(ctx context.Context, o TailOptions, see func(schemas.Verdict) error) e
 			}
 		}
 	}
+}
+
+func checkTopic(ctx context.Context, client *kgo.Client, topic string) error {
+	ctx, cancel := context.WithTimeout(ctx, tailTimeout)
+	defer cancel()
+	topics, err := kadm.NewClient(client).ListTopics(ctx, topic)
+	if err != nil {
+		return fmt.Errorf("consumer: tail: the brokers do not answer: %w", err)
+	}
+	if err := topics[topic].Err; err != nil {
+		return fmt.Errorf("consumer: tail: topic %s: %w: 'verisci run' creates it", topic, err)
+	}
+	return nil
 }

@@ -29,8 +29,8 @@ type stream struct {
 	records    *producer.Records
 }
 
-// openStream reaches the brokers and makes the topics that are missing.
-func openStream(ctx context.Context, cfg config.Config, brokers []string, logger *slog.Logger) (*stream, error) {
+// newStream connects to nothing yet.
+func newStream(cfg config.Config, brokers []string, logger *slog.Logger) (*stream, error) {
 	if len(brokers) == 0 {
 		return nil, errors.New("kafka: no broker: name one with --brokers host:port, or use --embedded where the command has it")
 	}
@@ -38,7 +38,7 @@ func openStream(ctx context.Context, cfg config.Config, brokers []string, logger
 	if err != nil {
 		return nil, err
 	}
-	s := &stream{
+	return &stream{
 		// The Kafka client's own running commentary belongs to debugging.
 		connection: kafka.Connection{Brokers: brokers, Logger: slog.New(atLeast{logger.Handler(), slog.LevelWarn})},
 		records: &producer.Records{
@@ -46,6 +46,14 @@ func openStream(ctx context.Context, cfg config.Config, brokers []string, logger
 			Format: schemas.SingleObject,
 			Topics: kafka.Topics{Claims: cfg.Kafka.ClaimsTopic, Verdicts: cfg.Kafka.VerdictsTopic, DeadLetters: cfg.Kafka.DeadLetterTopic},
 		},
+	}, nil
+}
+
+// openStream reaches the brokers and makes the topics that are missing.
+func openStream(ctx context.Context, cfg config.Config, brokers []string, logger *slog.Logger) (*stream, error) {
+	s, err := newStream(cfg, brokers, logger)
+	if err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
@@ -276,7 +284,7 @@ and prints each verdict. It joins no group and changes nothing.`,
 			if err != nil {
 				return err
 			}
-			s, err := openStream(cmd.Context(), cfg, cfg.Kafka.Brokers, logger)
+			s, err := newStream(cfg, cfg.Kafka.Brokers, logger)
 			if err != nil {
 				return err
 			}
@@ -296,7 +304,7 @@ and prints each verdict. It joins no group and changes nothing.`,
 			return err
 		},
 	}
-	config.AddFlags(cmd.Flags(), "kafka.brokers", "kafka.claims_topic", "kafka.verdicts_topic", "kafka.dead_letter_topic", "kafka.partitions", "kafka.replication")
+	config.AddFlags(cmd.Flags(), "kafka.brokers", "kafka.verdicts_topic")
 	cmd.Flags().Bool("json", false, "a JSON object a line instead of text")
 	cmd.Flags().Bool("from-start", false, "begin with the oldest verdict kept instead of the next one")
 	cmd.Flags().IntP("number", "n", 0, "end after so many verdicts; 0 goes on")
