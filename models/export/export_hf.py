@@ -206,7 +206,7 @@ def main():
     parser.add_argument("--training-data", nargs="*", default=[], metavar="NAME=LICENCE")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quantize", type=int, choices=[0, 8], default=0, help="bits of the weights; 0: float32")
-    parser.add_argument("--block", type=int, choices=[32, 64, 128], default=64, help="block size of --quantize")
+    parser.add_argument("--block", type=int, choices=[32, 64, 128], default=32, help="block size of --quantize")
     args = parser.parse_args()
     default = DEFAULTS[args.task]
     export(args.checkpoint, args.bundle, dict(

@@ -13,18 +13,15 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "export"))
 import export_hf  # noqa: E402
 
-SCIFACT = [dict(name="SciFact claims (train)", licence="CC-BY-4.0"), dict(name="SciFact abstracts", licence="ODC-By-1.0")]
-CHECK_COVID = dict(name="Check-COVID (train)", licence="MIT")
-DATA = {
-    "rationale": SCIFACT + [CHECK_COVID],
-    "label": SCIFACT + [
-        CHECK_COVID,
-        dict(name="Citation-Integrity (train)", licence="MIT"),
-        dict(name="FEVER (claim-evidence pairs, two classes)", licence="CC-BY-SA-3.0"),
-        dict(name="FEVER symmetric 0.2", licence="CC-BY-SA-3.0"),
-        dict(name="SNLI (dev and test)", licence="CC-BY-SA-4.0"),
-    ],
-}
+COMMON = [  # both models start from the nli stage
+    dict(name="SciFact claims (train)", licence="CC-BY-4.0"),
+    dict(name="SciFact abstracts", licence="ODC-By-1.0"),
+    dict(name="Check-COVID (train)", licence="MIT"),
+    dict(name="FEVER (claim-evidence pairs, two classes)", licence="CC-BY-SA-3.0"),
+    dict(name="FEVER symmetric 0.2", licence="CC-BY-SA-3.0"),
+    dict(name="SNLI (dev and test)", licence="CC-BY-SA-4.0"),
+]
+DATA = {"rationale": COMMON, "label": COMMON + [dict(name="Citation-Integrity (train)", licence="MIT")]}
 
 
 def main():
@@ -32,7 +29,7 @@ def main():
     parser.add_argument("task", choices=DATA)
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("bundle", type=Path)
-    parser.add_argument("--block", type=int, default=64, help="block size of the 8-bit weights; 0: float32")
+    parser.add_argument("--block", type=int, default=32, help="block size of the 8-bit weights; 0: float32")
     args = parser.parse_args()
     note = json.loads((args.checkpoint / "training.json").read_text())
     export_hf.export(args.checkpoint, args.bundle, dict(

@@ -178,7 +178,7 @@ def main():
     tokenizer.save_pretrained(args.out / "model")
     note = dict(task=args.task, seed=args.seed, epochs=epochs, lr=lr, steps=last, batch_tokens=preset["tokens"],
                 max_length=preset["max_length"], class_weights=preset["weights"], all_claims=args.all,
-                bf16=args.bf16, minutes=round((time.time() - began) / 60, 1))
+                bf16=args.bf16)
     (args.out / "model" / "training.json").write_text(json.dumps(note, indent=1) + "\n")
 
 
