@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/verisci/verisci/producer"
 	"github.com/verisci/verisci/schemas"
@@ -47,7 +48,7 @@ func (l *lane) run(ctx, work context.Context) error {
 			return err // the options are wrong: nothing was sent yet
 		}
 		err = l.consume(ctx, work, session)
-		closeSession(session)
+		l.close(session)
 		switch {
 		case err == nil:
 		case work.Err() != nil:
@@ -66,6 +67,10 @@ func (l *lane) open() (*kgo.GroupTransactSession, error) {
 	opts := append(l.cfg.Connection.Options(), l.cfg.Records.Options()...)
 	return kgo.NewGroupTransactSession(append(opts,
 		kgo.ConsumerGroup(l.cfg.Group),
+		// A static member (KIP-345): one that was killed is replaced by its
+		// successor at once, instead of holding its partitions until the session
+		// times out.
+		kgo.InstanceID(l.txnID),
 		kgo.ConsumeTopics(l.cfg.Records.Topics.Claims),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
@@ -84,13 +89,22 @@ func (l *lane) open() (*kgo.GroupTransactSession, error) {
 // never answer: the group then waits for the session timeout.
 const leaveTimeout = 5 * time.Second
 
-// closeSession leaves the group and drops the transaction if one is open: the
-// next session under the transactional id aborts it.
-func closeSession(session *kgo.GroupTransactSession) {
+// close leaves the group and drops the transaction if one is open: the next
+// session under the transactional id aborts it. The client by itself never says
+// goodbye for a static member, so that is done here, in the name of this very
+// member: a successor that has taken its place stays.
+func (l *lane) close(session *kgo.GroupTransactSession) {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
 	session.AllowRebalance()
-	_ = session.Client().LeaveGroupContext(ctx) // the group times the member out
+	client := session.Client()
+	id, _ := client.GroupMetadata()
+	_ = client.LeaveGroupContext(ctx) // ends heartbeats; if the rest fails the group times the member out
+	member := kmsg.NewLeaveGroupRequestMember()
+	member.MemberID, member.InstanceID = id, &l.txnID // no id yet: whoever has the instance's place
+	leave := kmsg.NewPtrLeaveGroupRequest()
+	leave.Group, leave.Members = l.cfg.Group, []kmsg.LeaveGroupRequestMember{member}
+	_, _ = leave.RequestWith(ctx, client)
 	session.Close()
 }
 
