@@ -44,7 +44,7 @@ func (o *Oracle) Run(_ context.Context, batch []*stages.Work) error {
 	for _, w := range batch {
 		papers, known := o.papers[w.Claim.ID]
 		if !known {
-			w.Err = fmt.Errorf("eval: the oracle does not know claim %q", w.Claim.ID)
+			w.Err = fmt.Errorf("the oracle does not know claim %q", w.Claim.ID)
 			continue
 		}
 		w.Candidates = make([]stages.Candidate, len(papers))

@@ -34,6 +34,8 @@ type Options struct {
 // Model is a bundle ready to run. It is safe for concurrent use.
 type Model struct {
 	*Bundle
+	RuntimeVersion string // ONNX Runtime's: kernels, and so the last digits of a logit, differ between versions
+
 	tok     *tokenizer.Tokenizer
 	session *ort.DynamicAdvancedSession
 	meter   *Meter
@@ -54,7 +56,8 @@ func Open(dir string, task Task, opts Options) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("models: bundle %s: %w", dir, err)
 	}
-	if _, err := Start(opts.Library); err != nil {
+	runtime, err := Start(opts.Library)
+	if err != nil {
 		return nil, err
 	}
 	so, err := sessionOptions(opts)
@@ -70,7 +73,7 @@ func Open(dir string, task Task, opts Options) (*Model, error) {
 		return nil, fmt.Errorf("models: bundle %s: %w", dir, err)
 	}
 	b.model, b.tokenizerJSON = nil, nil // the session and the tokenizer hold their own copies
-	return &Model{Bundle: b, tok: tok, session: session, meter: cmp.Or(opts.Meter, &Meter{})}, nil
+	return &Model{Bundle: b, RuntimeVersion: runtime, tok: tok, session: session, meter: cmp.Or(opts.Meter, &Meter{})}, nil
 }
 
 // checkGraph finds a bundle.json that does not fit its model.onnx at start rather than at the first claim.

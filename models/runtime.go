@@ -11,7 +11,7 @@ import (
 	ort "github.com/yalue/onnxruntime_go"
 )
 
-// LibraryEnv names the shared library of ONNX Runtime, over every other place it is looked for.
+// LibraryEnv names the shared library of ONNX Runtime where the configuration does not.
 const LibraryEnv = "VERISCI_ONNXRUNTIME"
 
 // startup guards ONNX Runtime's own process-wide environment, which can be

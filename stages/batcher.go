@@ -148,10 +148,14 @@ func (b *Batcher) form() {
 		wave := b.waiting
 		b.waiting = nil
 		b.mu.Unlock()
-		wave = slices.DeleteFunc(wave, func(it item) bool { return it.call.ctx.Err() != nil })
 		// Longest first: the last batches of a wave are short, and the runners end together.
 		slices.SortStableFunc(wave, func(x, y item) int { return len(y.seq.IDs) - len(x.seq.IDs) })
-		for len(wave) > 0 {
+		for {
+			// Again for each batch: calls may end while the wave is worked off.
+			wave = slices.DeleteFunc(wave, func(it item) bool { return it.call.over() })
+			if len(wave) == 0 {
+				break
+			}
 			n := cut(wave, b.budget)
 			p := b.prepare(wave[:n:n])
 			wave = wave[n:]
@@ -185,7 +189,7 @@ func (b *Batcher) run() {
 		case p := <-b.ready:
 			out, err := b.model.Run(p.batch)
 			if err == nil && len(out) != len(p.items) {
-				err = fmt.Errorf("stages: the model gave %d rows for %d sequences", len(out), len(p.items))
+				err = fmt.Errorf("the model gave %d rows for %d sequences", len(out), len(p.items))
 			}
 			for i, it := range p.items {
 				var row []float32
@@ -200,14 +204,22 @@ func (b *Batcher) run() {
 	}
 }
 
+// over reports whether nobody waits for the rest of the call any more.
+func (c *call) over() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ctx.Err() != nil || c.err != nil
+}
+
 func (c *call) finish(at int, row []float32, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.out[at] = row
-	if c.err == nil {
-		c.err = err
+	if c.err != nil {
+		return // done was closed with the error
 	}
-	if c.missing--; c.missing == 0 {
+	c.err = err
+	if c.missing--; c.missing == 0 || err != nil {
 		close(c.done)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -153,7 +154,7 @@ func TestACancelledCallReturnsAtOnceAndIsNotRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	errs := make(chan error, 1)
 	go func() {
-		_, err := b.Infer(ctx, []tokenizer.Encoding{sequence(1, 5), sequence(2, 5)})
+		_, err := b.Infer(ctx, slices.Repeat([]tokenizer.Encoding{sequence(1, 5)}, 50))
 		errs <- err
 	}()
 	waitFor(t, func() bool { return e.entered.Load() == 1 })
@@ -164,6 +165,10 @@ func TestACancelledCallReturnsAtOnceAndIsNotRun(t *testing.T) {
 	close(e.hold)
 	if _, err := b.Infer(context.Background(), []tokenizer.Encoding{sequence(3, 5)}); err != nil {
 		t.Fatal(err)
+	}
+	// One was running and one prepared when the call ended.
+	if n := len(e.batches); n > 3 {
+		t.Errorf("%d batches were run", n)
 	}
 }
 

@@ -3,7 +3,6 @@ package stages
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -39,7 +38,7 @@ func (l *PairLabel) Run(ctx context.Context, batch []*Work) error {
 			}
 			seq, err := l.Model.Encode(inAbstractOrder(cand.Rationale), work.Claim.Text)
 			if err != nil {
-				work.Err = fmt.Errorf("stages: label: %w", err)
+				work.Err = err
 				seqs, from, owner = seqs[:start], from[:start], owner[:start]
 				break
 			}
@@ -48,13 +47,13 @@ func (l *PairLabel) Run(ctx context.Context, batch []*Work) error {
 	}
 	logits, err := l.Infer.Infer(ctx, seqs)
 	if err != nil {
-		return fmt.Errorf("stages: label: %w", err)
+		return err
 	}
 	support, contradict, nei := l.Model.LabelIndex(models.LabelSupport), l.Model.LabelIndex(models.LabelContradict), l.Model.LabelIndex(models.LabelNotEnoughInfo)
 	for i, cand := range from {
 		p, err := probabilities(logits[i])
 		if err != nil {
-			owner[i].Err = fmt.Errorf("stages: label: %w", err)
+			owner[i].Err = err
 			continue
 		}
 		cand.Probabilities = schemas.Probabilities{Contradict: p[contradict], NotEnoughInfo: p[nei], Support: p[support]}

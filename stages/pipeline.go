@@ -2,6 +2,7 @@ package stages
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -49,6 +50,13 @@ func run(ctx context.Context, s Stage, batch []*Work) (time.Duration, error) {
 		return 0, nil
 	}
 	start := time.Now()
-	err := s.Run(ctx, live)
-	return time.Since(start), err
+	if err := s.Run(ctx, live); err != nil {
+		return 0, fmt.Errorf("stages: %s: %w", s.Name(), err)
+	}
+	for _, w := range live {
+		if w.Err != nil {
+			w.Err = fmt.Errorf("stages: %s: %w", s.Name(), w.Err)
+		}
+	}
+	return time.Since(start), nil
 }

@@ -3,7 +3,6 @@ package stages
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -43,7 +42,7 @@ func (r *PairRationale) Run(ctx context.Context, batch []*Work) error {
 				}
 				windows, err := r.Model.Windows(text, work.Claim.Text)
 				if err != nil {
-					work.Err = fmt.Errorf("stages: rationale: %w", err)
+					work.Err = err
 					break candidates
 				}
 				for _, seq := range windows {
@@ -58,7 +57,7 @@ func (r *PairRationale) Run(ctx context.Context, batch []*Work) error {
 	}
 	logits, err := r.Infer.Infer(ctx, seqs)
 	if err != nil {
-		return fmt.Errorf("stages: rationale: %w", err)
+		return err
 	}
 	for _, work := range batch {
 		for c := range work.Candidates {
@@ -71,7 +70,7 @@ func (r *PairRationale) Run(ctx context.Context, batch []*Work) error {
 		for ; i < len(from) && from[i] == at; i++ { // the windows of one sentence
 			p, err := probabilities(logits[i])
 			if err != nil {
-				batch[at.work].Err = fmt.Errorf("stages: rationale: %w", err)
+				batch[at.work].Err = err
 				continue
 			}
 			score = max(score, p[column])

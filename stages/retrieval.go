@@ -28,10 +28,10 @@ func (r *Retrieval) Run(ctx context.Context, batch []*Work) error {
 	}
 	found, err := r.Index.Search(ctx, queries, r.K)
 	if err != nil {
-		return fmt.Errorf("stages: retrieval: %w", err)
+		return err
 	}
 	if len(found.Hits) != len(batch) {
-		return fmt.Errorf("stages: retrieval: the index answered %d of %d queries", len(found.Hits), len(batch))
+		return fmt.Errorf("the index answered %d of %d queries", len(found.Hits), len(batch))
 	}
 	for i, w := range batch {
 		w.IndexVersion = found.Version

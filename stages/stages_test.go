@@ -173,6 +173,8 @@ func TestDecide(t *testing.T) {
 		{.3, .4, .4, 0, schemas.NotEnoughInfo}, // no evidence is claimed on a tie
 		{.1, .35, .55, .6, schemas.NotEnoughInfo},
 		{.1, .25, .65, .6, schemas.Support},
+		{.4, .4, .2, 0, schemas.NotEnoughInfo},
+		{0, .25, .75, .75, schemas.Support}, // the threshold itself is enough
 	} {
 		p := schemas.Probabilities{Contradict: c.contradict, NotEnoughInfo: c.nei, Support: c.support}
 		if got := decide(p, c.threshold); got != c.want {

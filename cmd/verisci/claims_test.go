@@ -1,6 +1,9 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -8,7 +11,8 @@ import (
 )
 
 func readAll(text string) (claims []schemas.Claim, err error) {
-	for c, e := range readClaims(strings.NewReader(text), "claims.txt", "monitor") {
+	ctx := context.Background()
+	for c, e := range each(ctx, readClaims(ctx, strings.NewReader(text), "claims.txt", "monitor", 4096)) {
 		if e != nil {
 			return claims, e
 		}
@@ -21,7 +25,7 @@ func TestClaimsAreReadAsTextAndAsJSON(t *testing.T) {
 	claims, err := readAll("\ufeffSmoking causes cancer.\r\n\n" +
 		`{"id": "a", "text": "Statins work.", "source": "feed", "attributes": {"lang": "en"}}` + "\n" +
 		`{"id": 7, "claim": "Zinc cures colds.", "evidence": {}, "cited_doc_ids": [1]}` + "\n" +
-		`{"text": "No id."}` + "\n" +
+		`{"id": null, "text": "No id."}` + "\n" +
 		"Smoking causes cancer.")
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +42,7 @@ func TestClaimsAreReadAsTextAndAsJSON(t *testing.T) {
 	if c := claims[2]; c.ID != "7" || c.Text != "Zinc cures colds." {
 		t.Errorf("SciFact's claim: %+v", c)
 	}
-	if c := claims[3]; c.ID == "" || c.ID == claims[0].ID {
+	if c := claims[3]; c.ID == "" || c.ID == "0" || c.ID == claims[0].ID {
 		t.Errorf("without an id: %+v", c)
 	}
 }
@@ -51,6 +55,10 @@ func TestLinesThatAreNoClaimsAreNamed(t *testing.T) {
 		"odd id":        `{"id": [1], "text": "x"}`,
 		"fraction":      `{"id": 1.5, "text": "x"}`,
 		"text a number": `{"id": "a", "text": 5}`,
+		"not UTF-8":     "A \xff claim.",
+		"JSON not UTF8": "{\"text\": \"A \xff claim.\"}",
+		"long text":     strings.Repeat("x", 4097),
+		"NUL":           "A \x00 claim.",
 		"a huge line":   strings.Repeat("x", maxClaimLine+1),
 	} {
 		claims, err := readAll("A good claim.\n" + line + "\nNever read.\n")
@@ -60,5 +68,33 @@ func TestLinesThatAreNoClaimsAreNamed(t *testing.T) {
 		if len(claims) != 1 {
 			t.Errorf("%s: %d claims before the error", name, len(claims))
 		}
+	}
+}
+
+func TestABatchIsWhatIsThere(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	in, out := io.Pipe()
+	lines := readClaims(ctx, in, "pipe", "", 4096)
+	go io.WriteString(out, "One.\n")
+	if batch, err := nextBatch(ctx, lines, 10); err != nil || len(batch) != 1 {
+		t.Errorf("%d claims, %v: a claim waits for others", len(batch), err)
+	}
+	cancel()
+	if _, err := nextBatch(ctx, lines, 10); !errors.Is(err, context.Canceled) {
+		t.Errorf("waiting on a silent pipe ended with %v", err)
+	}
+	out.Close()
+
+	ctx = context.Background()
+	lines = readClaims(ctx, strings.NewReader("One.\nTwo.\n{\nNever.\n"), "f", "", 4096)
+	var n int
+	var err error
+	for err == nil {
+		var batch []schemas.Claim
+		batch, err = nextBatch(ctx, lines, 10)
+		n += len(batch)
+	}
+	if n != 2 || !strings.Contains(err.Error(), "f:3") {
+		t.Errorf("%d claims before the error %v", n, err)
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 
 	"golang.org/x/sync/errgroup"
@@ -55,7 +56,7 @@ func openEngine(cfg config.Config, retrieval stages.Stage) (_ *engine, err error
 			Label:     schemas.ModelRef{Name: label.Name, Hash: label.Hash, Threshold: labelThreshold},
 			Ranking:   cfg.Index.Ranking,
 			K:         cfg.Index.K,
-			Software:  version,
+			Software:  fmt.Sprintf("verisci %s, ONNX Runtime %s", version, rationale.RuntimeVersion),
 		}},
 	}
 	return e, nil

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strconv"
 	"time"
@@ -26,13 +28,16 @@ func evalCommand() *cobra.Command {
 		Long: `Measures with the SciFact paper's metrics on claims in SciFact's format. The corpus
 is indexed in memory for the run.`,
 	}
-	cmd.PersistentFlags().String("corpus", "", "abstracts, in SciFact's format or VeriSci's (required)")
-	cmd.PersistentFlags().String("claims", "", "labelled claims, in SciFact's format (required)")
-	cmd.PersistentFlags().Bool("json", false, "print one JSON object")
-	_ = cmd.MarkPersistentFlagRequired("corpus") // fails only for a flag that does not exist
-	_ = cmd.MarkPersistentFlagRequired("claims")
 	cmd.AddCommand(evalRetrievalCommand(), evalPipelineCommand())
 	return cmd
+}
+
+// addInputs adds what both evaluations read.
+func addInputs(cmd *cobra.Command) {
+	cmd.Flags().String("corpus", "", "abstracts, in SciFact's format or VeriSci's")
+	cmd.Flags().String("claims", "", "labelled claims, in SciFact's format (required)")
+	cmd.Flags().Bool("json", false, "print one JSON object")
+	_ = cmd.MarkFlagRequired("claims") // fails only for a flag that does not exist
 }
 
 func evalRetrievalCommand() *cobra.Command {
@@ -63,15 +68,18 @@ func evalRetrievalCommand() *cobra.Command {
 			if asJSON, _ := cmd.Flags().GetBool("json"); asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(report)
 			}
-			out := cmd.OutOrStdout()
-			fmt.Fprintf(out, "%s over %d claims with %d evidence abstracts\n", cfg.Index.Ranking, report.Claims, report.Pairs)
+			var out bytes.Buffer
+			fmt.Fprintf(&out, "%s over %d claims with %d evidence abstracts\n", cfg.Index.Ranking, report.Claims, report.Pairs)
 			for _, p := range report.Recall {
-				fmt.Fprintf(out, "R@%-3d %.4f\n", p.K, p.Value)
+				fmt.Fprintf(&out, "R@%-3d %.4f\n", p.K, p.Value)
 			}
-			return nil
+			_, err = out.WriteTo(cmd.OutOrStdout())
+			return err
 		},
 	}
+	addInputs(cmd)
 	config.AddFlags(cmd.Flags(), "index.ranking")
+	_ = cmd.MarkFlagRequired("corpus")
 	return cmd
 }
 
@@ -81,7 +89,7 @@ func evalPipelineCommand() *cobra.Command {
 		Short: "Sentence- and abstract-level F1 of the whole pipeline",
 		Example: `  verisci eval pipeline --corpus corpus.jsonl --claims claims_dev.jsonl
   verisci eval pipeline --corpus corpus.jsonl --claims claims_dev.jsonl --oracle --json
-  verisci eval pipeline --corpus corpus.jsonl --claims claims_dev.jsonl --verdicts verdicts.jsonl`,
+  verisci eval pipeline --claims claims_dev.jsonl --verdicts verdicts.jsonl`,
 		Long: `Verifies labelled claims and scores the verdicts with the SciFact paper's metrics.
 With --oracle retrieval gives each claim its gold abstracts. With --verdicts
 nothing is verified: the verdicts of a file (as 'verisci tail --json' prints
@@ -92,91 +100,122 @@ them) are scored, one for each claim.`,
 			if err != nil {
 				return err
 			}
-			corpus, _ := cmd.Flags().GetString("corpus")
-			oracle, _ := cmd.Flags().GetBool("oracle")
 			verdictsFile, _ := cmd.Flags().GetString("verdicts")
 			predictionsFile, _ := cmd.Flags().GetString("predictions")
 			claims, err := labelledClaims(cmd)
 			if err != nil {
 				return err
 			}
-			var predictions []eval.Prediction
+			var predictionsTo *os.File
+			if predictionsFile != "" { // before the work, so that a wrong name does not cost it
+				if predictionsTo, err = os.Create(predictionsFile); err != nil {
+					return fmt.Errorf("eval: %w", err)
+				}
+				defer predictionsTo.Close()
+			}
+			var verdicts []schemas.Verdict
 			var report eval.PipelineReport
 			if verdictsFile != "" {
-				if predictions, err = loadVerdicts(cmd.Context(), verdictsFile); err != nil {
-					return err
-				}
+				verdicts, err = loadVerdicts(cmd.Context(), verdictsFile)
 			} else {
-				x, err := memoryIndex(cmd.Context(), cfg.Index.Ranking, []string{corpus}, cmd.ErrOrStderr(), logger)
-				if err != nil {
+				verdicts, report, err = verifyLabelled(cmd, cfg, logger, claims)
+			}
+			if err != nil {
+				return err
+			}
+			if len(verdicts) != len(claims) { // ids that are doubled or unknown are found below
+				return fmt.Errorf("eval: %d verdicts for %d claims: every claim has one, also those without evidence", len(verdicts), len(claims))
+			}
+			predictions := make([]eval.Prediction, len(verdicts))
+			for i, v := range verdicts {
+				if predictions[i], err = eval.FromVerdict(v); err != nil {
 					return err
 				}
-				defer x.Close()
-				var retrieval stages.Stage = &stages.Retrieval{Index: x, K: cfg.Index.K}
-				if oracle {
-					var list []schemas.Paper
-					err := papers.Load(cmd.Context(), []string{corpus}, papers.Options{}, func(batch []schemas.Paper) error {
-						list = append(list, batch...)
-						return nil
-					})
-					if err != nil {
-						return err
-					}
-					if retrieval, err = eval.NewOracle(claims, list); err != nil {
-						return err
-					}
-				}
-				e, err := openEngine(cfg, retrieval)
-				if err != nil {
-					return err
-				}
-				defer e.Close()
-				works := make([]*stages.Work, len(claims))
-				start := time.Now()
-				for i, c := range claims {
-					works[i] = newWork(schemas.Claim{ID: strconv.Itoa(c.ID), Text: c.Text})
-				}
-				if err := e.VerifyAll(cmd.Context(), works, cfg.Kafka.Batch); err != nil {
-					return err
-				}
-				elapsed := time.Since(start)
-				for _, w := range works {
-					if w.Err != nil {
-						return fmt.Errorf("eval: claim %s: %w", w.Claim.ID, w.Err)
-					}
-					p, err := eval.FromVerdict(w.Verdict)
-					if err != nil {
-						return err
-					}
-					predictions = append(predictions, p)
-				}
-				report = eval.NewPipelineReport(eval.Metrics{}, len(claims), elapsed)
-				report.InferenceShare = e.meter.Busy().Seconds() / elapsed.Seconds()
 			}
 			if report.Metrics, err = eval.Evaluate(claims, predictions); err != nil {
 				return err
 			}
 			report.Claims = len(claims)
-			if predictionsFile != "" {
-				if err := writePredictions(predictionsFile, predictions); err != nil {
+			if predictionsTo != nil {
+				if err := errors.Join(eval.WritePredictions(predictionsTo, predictions), predictionsTo.Close()); err != nil {
 					return err
 				}
 			}
 			if asJSON, _ := cmd.Flags().GetBool("json"); asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(report)
 			}
-			printPipeline(cmd.OutOrStdout(), report)
-			return nil
+			return printPipeline(cmd.OutOrStdout(), report)
 		},
 	}
+	addInputs(cmd)
 	config.AddFlags(cmd.Flags(), "index.ranking", "index.k", "models", "kafka.batch")
 	cmd.Flags().Bool("oracle", false, "give each claim its gold evidence abstracts instead of retrieving")
 	cmd.Flags().String("predictions", "", "write the predictions to this file, in the reference's submission format")
 	cmd.Flags().String("verdicts", "", "score the verdicts of this file (a JSON object a line) instead of verifying")
+	cmd.MarkFlagsOneRequired("corpus", "verdicts")
+	cmd.MarkFlagsMutuallyExclusive("corpus", "verdicts")
+	cmd.MarkFlagsMutuallyExclusive("oracle", "verdicts")
 	return cmd
 }
 
-func printPipeline(out io.Writer, r eval.PipelineReport) {
+// verifyLabelled takes the claims through the pipeline, and reports how fast that was.
+func verifyLabelled(cmd *cobra.Command, cfg config.Config, logger *slog.Logger, claims []eval.Claim) ([]schemas.Verdict, eval.PipelineReport, error) {
+	none := eval.PipelineReport{}
+	retrieval, closeIndex, err := evalRetrieval(cmd, cfg, logger, claims)
+	if err != nil {
+		return nil, none, err
+	}
+	defer closeIndex()
+	e, err := openEngine(cfg, retrieval)
+	if err != nil {
+		return nil, none, err
+	}
+	defer e.Close()
+	works := make([]*stages.Work, len(claims))
+	start := time.Now()
+	for i, c := range claims {
+		works[i] = newWork(schemas.Claim{ID: strconv.Itoa(c.ID), Text: c.Text})
+	}
+	if err := e.VerifyAll(cmd.Context(), works, cfg.Kafka.Batch); err != nil {
+		return nil, none, err
+	}
+	elapsed := time.Since(start)
+	verdicts := make([]schemas.Verdict, len(works))
+	for i, w := range works {
+		if w.Err != nil {
+			return nil, none, fmt.Errorf("eval: claim %s: %w", w.Claim.ID, w.Err)
+		}
+		verdicts[i] = w.Verdict
+	}
+	report := eval.NewPipelineReport(eval.Metrics{}, len(claims), elapsed)
+	report.InferenceShare = e.meter.Busy().Seconds() / elapsed.Seconds()
+	return verdicts, report, nil
+}
+
+// evalRetrieval is the oracle's stage with --oracle, or else that of an index in memory.
+func evalRetrieval(cmd *cobra.Command, cfg config.Config, logger *slog.Logger, claims []eval.Claim) (stage stages.Stage, closeIndex func() error, err error) {
+	corpus, _ := cmd.Flags().GetString("corpus")
+	if oracle, _ := cmd.Flags().GetBool("oracle"); oracle {
+		var list []schemas.Paper
+		err := papers.Load(cmd.Context(), []string{corpus}, papers.Options{}, func(batch []schemas.Paper) error {
+			list = append(list, batch...)
+			return nil
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		stage, err := eval.NewOracle(claims, list)
+		return stage, func() error { return nil }, err
+	}
+	x, err := memoryIndex(cmd.Context(), cfg.Index.Ranking, []string{corpus}, cmd.ErrOrStderr(), logger)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &stages.Retrieval{Index: x, K: cfg.Index.K}, x.Close, nil
+}
+
+func printPipeline(w io.Writer, r eval.PipelineReport) error {
+	out := &bytes.Buffer{}
 	fmt.Fprintf(out, "%-20s %6s %6s %6s\n", "", "P", "R", "F1")
 	for _, row := range []struct {
 		name string
@@ -192,6 +231,8 @@ func printPipeline(out io.Writer, r eval.PipelineReport) {
 		fmt.Fprintf(out, ", %.1f a second, %.1f %% of the time inside ONNX Runtime", r.ClaimsPerSecond, 100*r.InferenceShare)
 	}
 	fmt.Fprintln(out)
+	_, err := out.WriteTo(w)
+	return err
 }
 
 func labelledClaims(cmd *cobra.Command) ([]eval.Claim, error) {
@@ -202,7 +243,7 @@ func labelledClaims(cmd *cobra.Command) ([]eval.Claim, error) {
 	return eval.LoadClaims(path)
 }
 
-func loadVerdicts(ctx context.Context, path string) ([]eval.Prediction, error) {
+func loadVerdicts(ctx context.Context, path string) ([]schemas.Verdict, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("eval: %w", err)
@@ -212,35 +253,21 @@ func loadVerdicts(ctx context.Context, path string) ([]eval.Prediction, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []eval.Prediction
+	var out []schemas.Verdict
 	dec := json.NewDecoder(f)
 	for n := 1; ; n++ {
 		var raw json.RawMessage
-		if err := dec.Decode(&raw); errors.Is(err, io.EOF) {
+		err := dec.Decode(&raw)
+		if errors.Is(err, io.EOF) {
 			return out, nil
-		} else if err != nil {
-			return nil, fmt.Errorf("eval: %s: verdict %d: %w", path, n, err)
 		}
-		v, _, err := codec.DecodeVerdict(ctx, raw)
+		var v schemas.Verdict
+		if err == nil {
+			v, _, err = codec.DecodeVerdict(ctx, raw)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("eval: %s: verdict %d: %w", path, n, err)
 		}
-		p, err := eval.FromVerdict(v)
-		if err != nil {
-			return nil, fmt.Errorf("eval: %s: verdict %d: %w", path, n, err)
-		}
-		out = append(out, p)
+		out = append(out, v)
 	}
-}
-
-func writePredictions(path string, predictions []eval.Prediction) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("eval: %w", err)
-	}
-	if err := eval.WritePredictions(f, predictions); err != nil {
-		f.Close()
-		return err
-	}
-	return f.Close()
 }

@@ -44,7 +44,10 @@ and optionally identifiers, date, url, retracted.`,
 			if len(files) == 0 && len(remove) == 0 && !stats {
 				return errors.New("index: name at least one file, or use --remove or --stats")
 			}
-			if stats && len(files)+len(remove) == 0 {
+			if stats && len(files)+len(remove) > 0 {
+				return errors.New("index: --stats changes nothing: leave out files and --remove")
+			}
+			if len(files) == 0 { // nothing to look at or to remove in an index that is not there
 				if _, err := os.Stat(cfg.Index.Dir); err != nil {
 					return noIndex(cfg.Index.Dir)
 				}

@@ -117,6 +117,9 @@ transaction. SIGTERM and Ctrl-C finish and commit the batches in hand.`,
 			if err != nil {
 				return err
 			}
+			if cfg.Kafka.Embedded && len(cfg.Kafka.Brokers) > 0 {
+				return errors.New("run: kafka.embedded and kafka.brokers are both set: use one of them")
+			}
 			if !cfg.Kafka.Embedded && len(cfg.Kafka.Brokers) == 0 {
 				return errors.New("run: say where Kafka is: --brokers host:port, or --embedded for a broker inside this process")
 			}
@@ -137,7 +140,7 @@ transaction. SIGTERM and Ctrl-C finish and commit the batches in hand.`,
 				if err != nil {
 					return err
 				}
-				defer b.Close()
+				defer func() { err = errors.Join(err, b.Close()) }()
 				logger.Info("embedded broker", "address", b.Addr(), "dir", cfg.Kafka.EmbeddedDir)
 				brokers = []string{b.Addr()}
 			}
@@ -208,9 +211,9 @@ source, created, attributes) or one of SciFact's claims (id, claim).`,
 			if err != nil {
 				return err
 			}
-			sent, err := s.send(cmd.Context(), watched(cmd.ErrOrStderr(), claimsIn(cmd, files, source)))
-			fmt.Fprintf(cmd.OutOrStdout(), "%d claims acknowledged\n", sent)
-			return err
+			sent, err := s.send(cmd.Context(), watched(cmd.ErrOrStderr(), claimsIn(cmd, files, source, cfg.Claim.MaxBytes)))
+			_, printed := fmt.Fprintf(cmd.OutOrStdout(), "%d claims acknowledged\n", sent)
+			return errors.Join(err, printed)
 		},
 	}
 	config.AddFlags(cmd.Flags(), "kafka.brokers", "kafka.claims_topic", "kafka.verdicts_topic", "kafka.dead_letter_topic", "kafka.partitions", "kafka.replication", "claim")
@@ -219,9 +222,9 @@ source, created, attributes) or one of SciFact's claims (id, claim).`,
 }
 
 // claimsIn reads one file after the other, or standard input where none is named.
-func claimsIn(cmd *cobra.Command, files []string, source string) iter.Seq2[schemas.Claim, error] {
+func claimsIn(cmd *cobra.Command, files []string, source string, maxText int) iter.Seq2[schemas.Claim, error] {
 	if len(files) == 0 {
-		return readClaims(cmd.InOrStdin(), "standard input", source)
+		return each(cmd.Context(), readClaims(cmd.Context(), cmd.InOrStdin(), "standard input", source, maxText))
 	}
 	return func(yield func(schemas.Claim, error) bool) {
 		for _, name := range files {
@@ -230,7 +233,7 @@ func claimsIn(cmd *cobra.Command, files []string, source string) iter.Seq2[schem
 				yield(schemas.Claim{}, err)
 				return
 			}
-			for c, err := range readClaims(f, name, source) {
+			for c, err := range each(cmd.Context(), readClaims(cmd.Context(), f, name, source, maxText)) {
 				if !yield(c, err) || err != nil {
 					f.Close()
 					return

@@ -1,8 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
-	"slices"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,9 +31,9 @@ each, or a JSON object a line as for 'verisci produce'.`,
 			if err != nil {
 				return err
 			}
-			claims := claimsOf(args, "")
+			claims := givenClaims(args, cfg.Claim.MaxBytes)
 			if len(args) == 0 {
-				claims = readClaims(cmd.InOrStdin(), "standard input", "")
+				claims = readClaims(cmd.Context(), cmd.InOrStdin(), "standard input", "", cfg.Claim.MaxBytes)
 			}
 			x, err := claimsIndex(cmd, cfg, logger)
 			if err != nil {
@@ -45,7 +46,13 @@ each, or a JSON object a line as for 'verisci produce'.`,
 			}
 			defer e.Close()
 			failed := 0
-			flush := func(works []*stages.Work) error {
+			for end := error(nil); end == nil; {
+				var batch []schemas.Claim
+				batch, end = nextBatch(cmd.Context(), claims, 256)
+				works := make([]*stages.Work, len(batch))
+				for i, c := range batch {
+					works[i] = newWork(c)
+				}
 				if err := e.VerifyAll(cmd.Context(), works, 32); err != nil {
 					return err
 				}
@@ -60,26 +67,9 @@ each, or a JSON object a line as for 'verisci produce'.`,
 						return err
 					}
 				}
-				return nil
-			}
-			var works []*stages.Work
-			for claim, err := range claims {
-				if err == nil {
-					err = claim.Validate(cfg.Claim.MaxBytes)
+				if end != nil && !errors.Is(end, io.EOF) {
+					return fmt.Errorf("verify: %w", end)
 				}
-				if err != nil {
-					return fmt.Errorf("verify: %w", err)
-				}
-				works = append(works, newWork(claim))
-				if len(works) == 256 {
-					if err := flush(works); err != nil {
-						return err
-					}
-					works = works[:0]
-				}
-			}
-			if err := flush(slices.Clip(works)); err != nil {
-				return err
 			}
 			if failed > 0 {
 				return fmt.Errorf("verify: %d claims could not be verified", failed)

@@ -118,6 +118,7 @@ func (c Config) Validate() error {
 	between := func(key string, value, low, high int) {
 		check(value >= low && value <= high, key, "%d is not between %d and %d", value, low, high)
 	}
+	check(c.Index.Dir != "", "index.dir", "is empty: name a folder")
 	oneOf("index.ranking", c.Index.Ranking, "reference", "tfidf", "bm25")
 	between("index.k", c.Index.K, 1, 1000)
 	check(c.Models.Rationale != "", "models.rationale", "is empty")
@@ -136,7 +137,6 @@ func (c Config) Validate() error {
 		_, _, err := net.SplitHostPort(b)
 		check(err == nil, "kafka.brokers", "%q is not host:port", b)
 	}
-	check(!c.Kafka.Embedded || len(c.Kafka.Brokers) == 0, "kafka.embedded", "cannot be set together with kafka.brokers: use one of them")
 	between("kafka.embedded_port", c.Kafka.EmbeddedPort, 0, 65535)
 	topics := map[string]string{}
 	for _, t := range []struct{ key, name string }{
@@ -152,7 +152,7 @@ func (c Config) Validate() error {
 	check(c.Kafka.Instance != "", "kafka.instance", "is empty")
 	between("kafka.lanes", c.Kafka.Lanes, 1, 256)
 	between("kafka.batch", c.Kafka.Batch, 1, 10_000)
-	check(c.Kafka.StopTimeout > 0, "kafka.stop_timeout", "%s is not positive", c.Kafka.StopTimeout)
+	check(c.Kafka.StopTimeout >= time.Second, "kafka.stop_timeout", "%s is less than a second: give it a unit, as in 30s", c.Kafka.StopTimeout)
 	between("claim.max_bytes", c.Claim.MaxBytes, 1, 1<<20)
 	var level slog.Level
 	check(level.UnmarshalText([]byte(c.Log.Level)) == nil, "log.level", "%q is not one of debug, info, warn, error", c.Log.Level)

@@ -74,12 +74,12 @@ func TestEnvironmentSetsLists(t *testing.T) {
 
 func TestEveryMistakeIsReportedAtOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "verisci.yaml")
-	write(t, path, "index: {k: 0, ranking: pagerank}\nkafka: {lanes: -1, brokers: [nowhere], embedded: true, claims_topic: 'a b', verdicts_topic: x, dead_letter_topic: x}\nmodels: {device: tpu, rationale_threshold: 2}\nlog: {level: loud}\n")
+	write(t, path, "index: {k: 0, ranking: pagerank, dir: ''}\nkafka: {lanes: -1, brokers: [nowhere], stop_timeout: 30, claims_topic: 'a b', verdicts_topic: x, dead_letter_topic: x}\nmodels: {device: tpu, rationale_threshold: 2}\nlog: {level: loud}\n")
 	_, err := Load(path, nil)
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"index.k", "index.ranking", "kafka.lanes", "kafka.brokers", "kafka.embedded", "kafka.claims_topic", "kafka.dead_letter_topic", "models.device", "models.rationale_threshold", "log.level"} {
+	for _, want := range []string{"index.k", "index.ranking", "kafka.lanes", "kafka.brokers", "kafka.stop_timeout", "index.dir", "kafka.claims_topic", "kafka.dead_letter_topic", "models.device", "models.rationale_threshold", "log.level"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not name %s: %v", want, err)
 		}

@@ -77,8 +77,9 @@ func AddFlags(flags *pflag.FlagSet, sections ...string) {
 }
 
 // Load merges, each over the one before: defaults, the YAML file (none where
-// path is empty), the environment, and the flags that were given. A key that
-// does not exist is an error, and so is anything Validate finds.
+// path is empty), the environment, and the flags that were given. A key of the
+// file that does not exist is an error, and so is anything Validate finds. Other
+// variables that start with VERISCI_ are let be: they may be meant for others.
 func Load(path string, flags *pflag.FlagSet) (Config, error) {
 	k := koanf.New(".")
 	if path != "" {
@@ -92,7 +93,7 @@ func Load(path string, flags *pflag.FlagSet) (Config, error) {
 	}
 	err := k.Load(env.Provider(".", env.Opt{
 		Prefix:        EnvPrefix,
-		TransformFunc: func(name, value string) (string, any) { return byEnv[name], value },
+		TransformFunc: func(name, value string) (string, any) { return byEnv[name], strings.ReplaceAll(value, ", ", ",") },
 	}), nil)
 	if err == nil && flags != nil {
 		err = k.Load(posflag.ProviderWithFlag(flags, ".", nil, func(f *pflag.Flag) (string, any) {

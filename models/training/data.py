@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from negation import negate, statements
+
 LABELS = ["CONTRADICT", "NOT_ENOUGH_INFO", "SUPPORT"]
 CONTRADICT, NEI, SUPPORT = range(3)
 HELD_OUT = 0.15  # share of the SciFact train claims kept for choosing thresholds
@@ -237,6 +239,21 @@ class SciFactExamples:
                 top = self.ranker.rank(c["claim"], d)[:rng.randint(1, 3)]
                 out.append((self.join(d, top), c["claim"], NEI))
         return out
+
+    def negated(self, rng, share):
+        """A share of the training claims turned round, and their labels where they are not NOT_ENOUGH_INFO."""
+        out = []
+        for a, claim, label in self.label(rng):
+            opposite = negate(claim, rng) if rng.random() < share else None
+            if opposite:
+                out.append((a, opposite, {SUPPORT: CONTRADICT, CONTRADICT: SUPPORT}.get(label, label)))
+        return out
+
+    def statements(self, rng):
+        """Training claims, here and of the other collections, set against themselves and their negations."""
+        texts = [c["claim"] for c in self.claims] + [claim for claim, *_ in check_covid() + citation_integrity()]
+        return [(a, b, LABELS.index(label)) for text in dict.fromkeys(texts) if len(text.split()) <= 40
+                for a, b, label in statements(text, rng)]
 
     def join(self, doc_id, picks):
         return " ".join(self.docs[doc_id]["abstract"][i] for i in sorted(picks))

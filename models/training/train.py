@@ -30,8 +30,8 @@ PRESETS = {
 class Examples:
     """The examples of each epoch; the same for every run with the same seed."""
 
-    def __init__(self, task, seed, everything):
-        self.task, self.seed = task, seed
+    def __init__(self, task, seed, everything, negate):
+        self.task, self.seed, self.negate = task, seed, negate
         if task == "nli":
             return
         train, held_out = data.split_train(random.Random(seed))
@@ -44,7 +44,9 @@ class Examples:
             return data.nli_examples(rng)
         if self.task == "rationale":
             return self.scifact.rationale(rng) + data.other_rationale_examples(rng)
-        return self.scifact.label(rng) + data.other_label_examples(rng)
+        plain = self.scifact.label(rng)
+        turned = self.scifact.negated(rng, self.negate) + self.scifact.statements(rng) if self.negate else []
+        return plain + turned + data.other_label_examples(rng)
 
 
 def encode(tokenizer, examples, max_length):
@@ -109,6 +111,7 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--bf16", action="store_true", help="autocast to bfloat16")
     parser.add_argument("--all", action="store_true", help="train on the held-out claims too")
+    parser.add_argument("--negate", type=float, default=0.6, help="share of the SciFact claims that the label model also sees negated")
     parser.add_argument("--steps", type=int, help="end after so many steps, the schedule too")
     parser.add_argument("--max-steps", type=int, help="stop early, in the middle of the schedule")
     parser.add_argument("--save-every", type=int, default=200)
@@ -124,7 +127,7 @@ def main():
     model = load(args.base, labels)
     loss_of = torch.nn.CrossEntropyLoss(weight=torch.tensor(preset["weights"]))
 
-    examples = Examples(args.task, args.seed, args.all)
+    examples = Examples(args.task, args.seed, args.all, args.negate)
     plan = []  # the batches of every epoch, so that the number of steps is known
     for epoch in range(epochs):
         items = encode(tokenizer, examples.epoch(epoch), preset["max_length"])
@@ -177,7 +180,7 @@ def main():
     model.save_pretrained(args.out / "model")
     tokenizer.save_pretrained(args.out / "model")
     note = dict(task=args.task, seed=args.seed, epochs=epochs, lr=lr, steps=last, batch_tokens=preset["tokens"],
-                max_length=preset["max_length"], class_weights=preset["weights"], all_claims=args.all,
+                max_length=preset["max_length"], class_weights=preset["weights"], all_claims=args.all, negate=args.negate if args.task == "label" else None,
                 bf16=args.bf16)
     (args.out / "model" / "training.json").write_text(json.dumps(note, indent=1) + "\n")
 
