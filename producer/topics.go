@@ -63,7 +63,16 @@ func EnsureTopics(ctx context.Context, connection kafka.Connection, topics kafka
 	}
 	defer cl.Close()
 	admin := kadm.NewClient(cl)
+	// What exists is not asked for: creating takes a permission that the service
+	// may well lack where somebody else makes the topics.
+	have, err := admin.ListTopics(ctx, topics.Claims, topics.Verdicts, topics.DeadLetters)
+	if err != nil {
+		return Limits{}, fmt.Errorf("producer: topics: the brokers do not answer: %w", err)
+	}
 	create := func(topic string, configs map[string]*string) error {
+		if have.Has(topic) {
+			return nil
+		}
 		_, err := admin.CreateTopic(ctx, int32(opts.Partitions), int16(opts.Replication), configs, topic)
 		if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
 			return fmt.Errorf("producer: create topic %s: %w", topic, err)
