@@ -21,7 +21,7 @@ type Runner interface {
 // BatcherOptions bound what a Batcher runs at once.
 type BatcherOptions struct {
 	// TokenBudget is the most padded tokens (rows times the longest row) of one
-	// batch; a single sequence over it runs alone. Default 1,024: on a CPU small
+	// batch; a single sequence over it runs alone. Default 512: on a CPU small
 	// batches beat large ones, on a GPU 16,384 is a better start.
 	TokenBudget int
 	// Runners is the number of batches run at once. Default 1.
@@ -74,7 +74,7 @@ type prepared struct {
 // NewBatcher starts the batcher's goroutines; Close stops them.
 func NewBatcher(model Runner, opts BatcherOptions) *Batcher {
 	if opts.TokenBudget <= 0 {
-		opts.TokenBudget = 1024
+		opts.TokenBudget = 512
 	}
 	b := &Batcher{
 		model:  model,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -61,7 +62,9 @@ left behind.`,
 				return err
 			}
 			defer b.Close()
-			s, err := openStream(ctx, cfg, []string{b.Addr()}, logger)
+			// What a client warns of while everything stops at once would only puzzle.
+			quiet := slog.New(atLeast{logger.Handler(), slog.LevelError})
+			s, err := openStream(ctx, cfg, []string{b.Addr()}, quiet)
 			if err != nil {
 				return err
 			}

@@ -38,7 +38,7 @@ func (p *printer) print(v schemas.Verdict) error {
 		if err := render.Verdict(p.out, v, p.opts); err != nil {
 			return err
 		}
-		_, err := io.WriteString(p.out, "\n\n")
+		_, err := io.WriteString(p.out, "\n")
 		return err
 	}
 	line, err := p.codec.EncodeVerdict(v, schemas.JSON, 0)

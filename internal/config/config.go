@@ -85,7 +85,7 @@ func Default() Config {
 		Models: Models{
 			Rationale: "rationale", Label: "label",
 			RationaleThreshold: -1, LabelThreshold: -1,
-			Device: "cpu", Threads: 1, TokenBudget: 1024,
+			Device: "cpu", Threads: 1, TokenBudget: 512,
 		},
 		Kafka: Kafka{
 			EmbeddedDir: "data/broker", EmbeddedPort: 9092,
