@@ -46,6 +46,8 @@ type Config struct {
 	// MinBackoff and MaxBackoff bound the wait before a batch that failed is
 	// tried again; it doubles with each failure in a row. Default 250 ms and 30 s.
 	MinBackoff, MaxBackoff time.Duration
+
+	maxUnpacked int // default maxUnpacked; tests have no need of batches as large
 }
 
 // finalize sets the defaults and reports every mistake.
@@ -62,6 +64,7 @@ func (c *Config) finalize() error {
 	orDefault(&c.StopTimeout, 30*time.Second)
 	orDefault(&c.MinBackoff, 250*time.Millisecond)
 	orDefault(&c.MaxBackoff, 30*time.Second)
+	orDefault(&c.maxUnpacked, maxUnpacked)
 
 	var errs []error
 	check := func(ok bool, format string, args ...any) {

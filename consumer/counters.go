@@ -10,11 +10,12 @@ import (
 // at any time. Claims, verdicts and dead letters count when their transaction
 // is committed, so each counts once; a commit whose answer was lost is not counted.
 type Counters struct {
-	Claims   atomic.Int64 // records taken from the claims topic: Verdicts plus dead letters
-	Verdicts atomic.Int64
-	Commits  atomic.Int64 // transactions
-	Aborts   atomic.Int64 // batches given back after they were produced: a rebalance, or Kafka refused something
-	Retries  atomic.Int64 // batches given back before: the verifier, or a schema registry, failed for the moment
+	Claims      atomic.Int64 // records taken from the claims topic: Verdicts plus dead letters
+	Verdicts    atomic.Int64
+	Commits     atomic.Int64 // transactions
+	Aborts      atomic.Int64 // batches given back after they were produced: a rebalance, or Kafka refused something
+	Retries     atomic.Int64 // batches given back before: the verifier, or a schema registry, failed for the moment
+	FetchErrors atomic.Int64 // failed reads of a partition: if they go on, it is stuck and its lag grows
 
 	mu          sync.Mutex
 	deadLetters map[string]int64

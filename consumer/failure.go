@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/verisci/verisci/producer"
 	"github.com/verisci/verisci/schemas"
@@ -13,6 +14,7 @@ import (
 
 // Stages of a dead letter.
 const (
+	stageFetch   = "fetch"
 	stageDecode  = "decode"
 	stageVerify  = "verify"
 	stagePublish = "publish"
@@ -24,6 +26,7 @@ var classes = []struct {
 	err  error
 	name string
 }{
+	{kgo.ErrMaxDecompress, "kgo.ErrDecompressTooLarge"},
 	{schemas.ErrEmpty, "schemas.ErrEmpty"},
 	{schemas.ErrTooLarge, "schemas.ErrTooLarge"},
 	{schemas.ErrNotUTF8, "schemas.ErrNotUTF8"},
@@ -35,7 +38,7 @@ var classes = []struct {
 	{producer.ErrTooLarge, "producer.ErrTooLarge"},
 }
 
-// failure is why one record becomes a dead letter. The class of an error that
+// failure is why one record, or one batch of records that was not read, becomes a dead letter. The class of an error that
 // has no name of its own is that of its stage.
 func failure(stage string, err error) *producer.Failure {
 	for _, class := range classes {

@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -24,7 +25,8 @@ type lane struct {
 	counters *Counters
 	txnID    string
 	log      *slog.Logger
-	failures int // in a row
+	failures int      // in a row
+	refused  *refused // of the session
 }
 
 func newLane(c *Consumer, n int) *lane {
@@ -35,7 +37,7 @@ func newLane(c *Consumer, n int) *lane {
 // item is one record of a batch on its way.
 type item struct {
 	raw  *kgo.Record
-	work *stages.Work      // nil if the record is no claim
+	work *stages.Work      // nil if the record is no claim, or was not read
 	fail *producer.Failure // why it becomes a dead letter
 }
 
@@ -63,7 +65,15 @@ func (l *lane) run(ctx, work context.Context) error {
 	return nil
 }
 
+// maxUnpacked bounds what one compressed batch of records may grow to in memory:
+// zstd makes a gigabyte of a few kilobytes. A producer's batch is at most the
+// topic's max.message.bytes before compression, some MiB. The bound is that of
+// the windows that brokers take of zstd (2^27 bytes), because a bound below a
+// batch's window would make it unreadable, whatever its size.
+const maxUnpacked = 128 << 20
+
 func (l *lane) open() (*kgo.GroupTransactSession, error) {
+	l.refused = &refused{seen: map[int32]time.Time{}}
 	opts := append(l.cfg.Connection.Options(), l.cfg.Records.Options()...)
 	return kgo.NewGroupTransactSession(append(opts,
 		kgo.ConsumerGroup(l.cfg.Group),
@@ -74,6 +84,8 @@ func (l *lane) open() (*kgo.GroupTransactSession, error) {
 		kgo.ConsumeTopics(l.cfg.Records.Topics.Claims),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.MaxDecompressBatchBytes(l.cfg.maxUnpacked),
+		kgo.WithHooks(l.refused),
 		kgo.TransactionalID(l.txnID),
 		kgo.TransactionTimeout(l.cfg.TransactionTimeout),
 		kgo.RebalanceTimeout(l.cfg.RebalanceTimeout),
@@ -148,33 +160,81 @@ func (l *lane) consume(ctx, work context.Context, session *kgo.GroupTransactSess
 	return nil
 }
 
+// pollTimeout is how often a lane without records looks for refused batches.
+const pollTimeout = time.Second
+
 // poll waits for records. From here on, rebalances wait until the batch ends.
 func (l *lane) poll(ctx context.Context, session *kgo.GroupTransactSession) ([]item, error) {
-	fetches := session.PollRecords(ctx, l.cfg.Batch)
+	waiting, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
+	fetches := session.PollRecords(waiting, l.cfg.Batch)
 	received := time.Now()
 	var batch []item
 	fetches.EachRecord(func(r *kgo.Record) {
 		batch = append(batch, item{raw: r, work: &stages.Work{Received: received}})
 	})
-	var fatal error
+	var broken error
+	failed := false
 	fetches.EachError(func(topic string, partition int32, err error) {
+		l.refused.polled(partition)
+		tooLarge, isTooLarge := errors.AsType[*kgo.ErrDecompressTooLarge](err)
 		switch {
-		case ctx.Err() != nil:
-		case isFatal(err) || errors.Is(err, kgo.ErrClientClosed):
-			fatal = fmt.Errorf("fetch %s/%d: %w", topic, partition, err)
-		default: // the client goes on by itself
-			l.log.Warn("consumer: fetch", "topic", topic, "partition", partition, "error", err)
+		case ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) && waiting.Err() != nil:
+		case isTooLarge:
+			skip(session, tooLarge)
+			batch = append(batch, unread(tooLarge, l.cfg.maxUnpacked))
+		case isFatal(err) || errors.Is(err, kgo.ErrClientClosed) || errors.Is(err, kerr.UnknownTopicID):
+			// The last one is a topic that was made anew: this session knows
+			// only the old one.
+			broken = fmt.Errorf("fetch %s/%d: %w", topic, partition, err)
+		default:
+			failed = true
+			l.counters.FetchErrors.Add(1)
+			l.log.Error("consumer: fetch: until this passes nothing of the partition is read", "topic", topic, "partition", partition, "error", err)
 		}
 	})
+	// A poll that is not full has everything that was fetched.
+	if due, ok := l.refused.deadline(); ok && broken == nil && len(batch) < l.cfg.Batch && time.Now().After(due) {
+		broken = errors.New("fetch: the client lost a batch of records that it could not unpack")
+	}
 	if len(batch) == 0 {
 		session.AllowRebalance()
+		if failed && broken == nil {
+			l.backoff(ctx) // the client itself would try again at once
+		}
 	}
-	return batch, fatal
+	return batch, broken
+}
+
+// skip moves the session past a batch of records that the client refuses, as if
+// it had been polled: the next commit takes the position along, an abort goes
+// back to the batch. The client by itself would never read the partition again.
+func skip(session *kgo.GroupTransactSession, b *kgo.ErrDecompressTooLarge) {
+	// The first offset is set before the next one for a partition of which
+	// nothing is committed: an abort goes back to the first position it knows.
+	for _, offset := range []int64{b.Offset, b.NextOffset} {
+		session.Client().SetOffsets(map[string]map[int32]kgo.EpochOffset{
+			b.Topic: {b.Partition: {Epoch: b.Epoch, Offset: offset}},
+		})
+	}
+}
+
+// unread stands for all records of a batch that was skipped.
+func unread(b *kgo.ErrDecompressTooLarge, limit int) item {
+	err := fmt.Errorf("offsets %d to %d, %d in all, are in one batch of records of more than %d bytes uncompressed: it was skipped unread and its bytes are not kept: %w",
+		b.Offset, b.NextOffset-1, b.NextOffset-b.Offset, limit, kgo.ErrMaxDecompress)
+	return item{
+		raw:  &kgo.Record{Topic: b.Topic, Partition: b.Partition, Offset: b.Offset},
+		fail: failure(stageFetch, err),
+	}
 }
 
 // decode reads the claims. An error is the batch's: it may pass.
 func (l *lane) decode(ctx context.Context, batch []item) error {
 	for i := range batch {
+		if batch[i].fail != nil {
+			continue
+		}
 		claim, _, err := l.cfg.Records.Codec.DecodeClaim(ctx, batch[i].raw.Value)
 		switch {
 		case err == nil:

@@ -97,7 +97,7 @@ func (r *Records) record(topic string, limit int, what, id string, value []byte)
 
 // Failure says why a record became a dead letter.
 type Failure struct {
-	Stage string // of the pipeline: decode, verify or publish
+	Stage string // of the pipeline: fetch, decode, verify or publish
 	Class string // kind of error, stable across versions
 	Err   error
 }
