@@ -28,6 +28,19 @@ for one, other in PAIRS:
     OPPOSITE.setdefault(one, other)
     OPPOSITE.setdefault(other, one)
 
+# Words that may stand for one another without turning a claim round.
+SAME = [
+    "increase raise enhance boost", "increases raises enhances boosts", "increased raised enhanced elevated",
+    "reduce lower decrease cut", "reduces lowers decreases cuts", "reduced lowered decreased diminished",
+    "higher greater", "improves enhances benefits", "worsens aggravates impairs", "promotes stimulates drives", "inhibits suppresses blocks",
+    "causes produces brings about", "prevents averts", "activates triggers stimulates", "induces triggers causes",
+    "risk danger likelihood", "important essential crucial", "large substantial considerable", "rapidly quickly", "associated linked",
+]
+SYNONYMS = {}
+for group in SAME:
+    for word in group.split():
+        SYNONYMS.setdefault(word, [w for w in group.split() if w != word and w != "about" and w != "brings"])
+
 AUXILIARY = re.compile(r"\b(is|are|was|were|can|could|may|will|should|does|do|did|has|have)\b( not\b)?", re.I)
 VERB = {  # third person to base form, for 'does not'
     w: w[:-1] for w in ("increases decreases reduces raises improves worsens promotes inhibits impairs activates "
@@ -48,6 +61,14 @@ def _swap(claim, rng):
         return None
     m = rng.choice(words)
     return claim[:m.start()] + _like(OPPOSITE[m.group().lower()], m.group()) + claim[m.end():]
+
+
+def reword(claim, rng):
+    """The claim in other words, or None."""
+    words = [m for m in re.finditer(r"[A-Za-z]+", claim) if SYNONYMS.get(m.group().lower())]
+    for m in reversed(words):
+        claim = claim[:m.start()] + _like(rng.choice(SYNONYMS[m.group().lower()]), m.group()) + claim[m.end():]
+    return claim if words else None
 
 
 def _auxiliary(claim, rng):
@@ -89,6 +110,9 @@ def statements(claim, rng):
     if opposite:
         first, second = (claim, opposite) if rng.random() < 0.5 else (opposite, claim)
         out.append((first, second, "CONTRADICT"))
+        same = reword(second, rng)
+        if same:
+            out.append((rng.choice(FRAMES["SUPPORT"]).format(_inside(same)), second, "SUPPORT"))
         out.append((second, second, "SUPPORT") if rng.random() < 0.3 else
                    (rng.choice(FRAMES["SUPPORT"]).format(_inside(first)), second, "CONTRADICT"))
     return out
