@@ -63,7 +63,7 @@ func TestDevClaimsThroughTheTopics(t *testing.T) {
 	t.Logf("stopped in %.2f s", time.Since(since).Seconds())
 	broker := start(t, command(t.Context(), "broker", "--port", port, "--kafka-embedded-dir", brokerDir))
 	broker.says("embedded broker")
-	assertVerdicts(t, addr, ids(claims))
+	assertVerdicts(t, addr, ids(claims), 0)
 	if n := lag(t, addr); n != 0 {
 		t.Errorf("after a restart of the broker the lag is %d", n)
 	}
