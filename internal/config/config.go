@@ -1,6 +1,6 @@
 // Package config is VeriSci's one configuration: a struct with defaults, read
 // from a YAML file, the environment and command-line flags under the same keys,
-// and validated as a whole. It opens nothing and knows no other package's types.
+// and validated as a whole. It opens nothing.
 package config
 
 import (
@@ -11,6 +11,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/verisci/verisci/internal/kafka"
 )
 
 // Config holds every setting. The key of a setting is the path of its koanf
@@ -80,6 +82,7 @@ func Default() Config {
 	if err != nil || instance == "" {
 		instance = "verisci"
 	}
+	topics := kafka.DefaultTopics()
 	return Config{
 		Index: Index{Dir: "data/index", Ranking: "tfidf", K: 3},
 		Models: Models{
@@ -89,7 +92,7 @@ func Default() Config {
 		},
 		Kafka: Kafka{
 			EmbeddedDir: "data/broker", EmbeddedPort: 9092,
-			ClaimsTopic: "verisci.claims", VerdictsTopic: "verisci.verdicts", DeadLetterTopic: "verisci.claims.dlq",
+			ClaimsTopic: topics.Claims, VerdictsTopic: topics.Verdicts, DeadLetterTopic: topics.DeadLetters,
 			Partitions: 4, Replication: -1,
 			Group: "verisci", Instance: instance,
 			Lanes: 2, Batch: 64, StopTimeout: 30 * time.Second,
